@@ -17,10 +17,10 @@ import run  # in this folder
 import strangers  # in this folder
 
 from caveat._internal.result_tables import write_csv
+from caveat.nn import in_float64
 from caveat_lab import data, robust
 from caveat_lab.bounds import confidence_bounds
 from caveat_lab.bounds.exact import exact_gate, exact_log_confidence, exact_logits
-from caveat_lab.bounds.passes import in_float64
 
 TASK = networks.TASKS["MNIST"]
 FRESH, SEED = 2000, 2  # the noise of the table has another seed

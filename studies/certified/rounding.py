@@ -24,8 +24,9 @@ import strangers  # in this folder
 import torch
 
 from caveat._internal.result_tables import write_csv
+from caveat.nn import in_float64
 from caveat_lab import data
-from caveat_lab.bounds import FLOAT64, arithmetic_of, confidence_bounds, in_float64, input_box
+from caveat_lab.bounds import FLOAT64, arithmetic_of, confidence_bounds, input_box
 from caveat_lab.bounds.box import cast_box
 from caveat_lab.bounds.differences import log_probability_bounds
 from caveat_lab.bounds.roundoff import difference_errors

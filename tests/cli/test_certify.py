@@ -68,7 +68,7 @@ def test_a_trained_folder_is_certified(run, model, tmp_path):
 
 @pytest.mark.parametrize(("arithmetic", "sentence"), [
     ("model", "Certificates are of the model as it is deployed, in float32. Rounding takes"),
-    ("float64", "Certificates are of bounds.in_float64(model): deploy that network. Rounding takes"),
+    ("float64", "Certificates are of nn.in_float64(model): deploy that network. Rounding takes"),
     ("real", "Certificates are of the network in real numbers, as in the papers: the rounding of a deployed model"),
 ])  # fmt: skip
 def test_certificates_name_their_arithmetic_on_the_terminal_and_on_the_page(run, model, tmp_path, arithmetic, sentence):

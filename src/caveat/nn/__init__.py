@@ -10,6 +10,7 @@ except ImportError as error:
 from caveat.nn import ease
 from caveat.nn.extract import extract, stream
 from caveat.nn.extract_onnx import extract_onnx
+from caveat.nn.float64 import in_float64
 from caveat.nn.noisy_mds import NoisyMDSEnsemble
 from caveat.nn.odin import ODIN
 from caveat.nn.rankfeat import RankFeat
@@ -21,5 +22,6 @@ __all__ = [
     "ease",
     "extract",
     "extract_onnx",
+    "in_float64",
     "stream",
 ]

@@ -93,7 +93,7 @@ def rounding(certificates: Iterable[Certificate]) -> list[str]:
                 "deployed model is not in them."
             )
         elif name:
-            who = "of bounds.in_float64(model): deploy that network" if name == "float64" else (
+            who = "of nn.in_float64(model): deploy that network" if name == "float64" else (
                 f"of the model as it is deployed, in {name}"
             )  # fmt: skip
             sentences.append(f"Certificates are {who}.")

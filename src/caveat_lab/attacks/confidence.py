@@ -21,9 +21,10 @@ from caveat._internal.checks import Rng, as_count, as_number, as_rng, check_know
 from caveat.errors import InputError
 from caveat.nn._progress import tracked
 from caveat.nn._walk import place_of, to_numpy
+from caveat.nn.float64 import in_float64
 from caveat_lab.attacks.ascent import RANDOM, Ball, Objective, apgd, climber, each_row, make_start, monotone
 from caveat_lab.bounds.confidence import log_confidence
-from caveat_lab.bounds.passes import checked_inputs, in_float64
+from caveat_lab.bounds.passes import checked_inputs
 
 __all__ = ["OPTIMIZERS", "Attacked", "attack_confidence"]
 

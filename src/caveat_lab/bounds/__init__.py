@@ -20,7 +20,6 @@ from caveat_lab.bounds.confidence import (
 from caveat_lab.bounds.differences import difference_bounds, largest_difference_bound
 from caveat_lab.bounds.export import export_network
 from caveat_lab.bounds.interval import propagate
-from caveat_lab.bounds.passes import in_float64
 from caveat_lab.bounds.rules import register_rule
 
 __all__ = [
@@ -36,7 +35,6 @@ __all__ = [
     "epsilon_star",
     "export_network",
     "gated_log_confidence",
-    "in_float64",
     "input_box",
     "joint_log_probabilities",
     "label_bounds",

@@ -24,6 +24,7 @@ from torch.nn.parameter import is_lazy
 from caveat._internal.checks import as_count, as_number, as_positive, check_known
 from caveat.errors import InputError
 from caveat.nn._walk import demand_weights, to_numpy
+from caveat.nn.float64 import copied, device_of, in_float64
 from caveat.results import ScoreBounds
 from caveat_lab.bounds.arithmetic import FLOAT64, REAL, Arithmetic, arithmetic_of
 from caveat_lab.bounds.box import Box, cast_box, input_box
@@ -37,9 +38,9 @@ from caveat_lab.bounds.confidence import (
 from caveat_lab.bounds.crown import crown_by_sample
 from caveat_lab.bounds.deployed import demand_kept, demand_same_layers
 from caveat_lab.bounds.differences import log_probability_bounds
-from caveat_lab.bounds.passes import checked_inputs, device_of, in_float64, logits_of
+from caveat_lab.bounds.passes import checked_inputs, logits_of
 from caveat_lab.bounds.roundoff import difference_errors
-from caveat_lab.bounds.tracing import copied, does_more, state_of
+from caveat_lab.bounds.tracing import does_more, state_of
 
 __all__ = ["confidence_bounds", "epsilon_star", "label_bounds"]
 
@@ -93,7 +94,7 @@ def confidence_bounds(
         The log-confidence that decides, such as the 5 % quantile of the inliers. Needed with ``refine``.
     arithmetic
         ``"model"``: bounds of the model as it is deployed, in its own float type, whatever the order of its sums.
-        ``"float64"``: bounds of ``bounds.in_float64(model)``, much tighter; then that network must be deployed.
+        ``"float64"``: bounds of ``nn.in_float64(model)``, much tighter; then that network must be deployed.
     batch_size
         Samples in one pass. The model is also run in batches of this size, and its answers compared with the bounds.
 

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from caveat._internal.checks import as_count
 from caveat.nn._modes import at_rest
 from caveat.nn._walk import place_of
+from caveat.nn.float64 import copied, device_of, in_float64
 from caveat_lab.bounds.arithmetic import REAL, Arithmetic, arithmetic_of
 from caveat_lab.bounds.confidence import log_confidence
-from caveat_lab.bounds.passes import as_double, device_of, in_batches, in_float64
-from caveat_lab.bounds.tracing import copied
+from caveat_lab.bounds.passes import as_double, in_batches
 
 __all__ = ["deployed_gate", "deployed_logits", "exact_gate", "exact_log_confidence", "exact_logits"]
 

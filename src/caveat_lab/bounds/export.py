@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from caveat.errors import InputError
 from caveat.nn._modes import at_rest
 from caveat.nn._walk import to_numpy
+from caveat.nn.float64 import copied
 from caveat_lab.bounds.activations import ACTIVATIONS
 from caveat_lab.bounds.agreement import demand_agreement
 from caveat_lab.bounds.rules import has_rule
-from caveat_lab.bounds.tracing import Reading, copied, does_more, traced
+from caveat_lab.bounds.tracing import Reading, does_more, traced
 
 __all__ = ["export_network"]
 

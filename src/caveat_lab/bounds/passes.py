@@ -1,4 +1,4 @@
-"""Passes of a model for certificates: its copy in float64, checked inputs, logits in batches."""
+"""Passes of a model for certificates: checked inputs, logits in batches."""
 
 from __future__ import annotations
 
@@ -12,53 +12,12 @@ from torch import Tensor, nn
 from caveat._internal.checks import check_finite
 from caveat.errors import CaveatError, InputError
 from caveat.nn._heads import per_sample
-from caveat.nn._walk import first_line, place_of
+from caveat.nn._walk import first_line
 from caveat_lab.bounds.box import check_range
-from caveat_lab.bounds.tracing import copied
 
-__all__ = ["as_double", "checked_inputs", "device_of", "in_batches", "in_float64", "logits_of"]
+__all__ = ["as_double", "checked_inputs", "in_batches", "logits_of"]
 
 Clip = tuple[float, float] | None
-
-
-def in_float64(model: nn.Module) -> nn.Module:
-    """A copy of the model in float64 and at rest, on the device of the model.
-
-    Certificates with ``arithmetic="float64"`` are about this network, run on float64 inputs. They are tight, and it
-    takes about twice the time of the float32 model on a CPU. A certificate with the default arithmetic is about the
-    model itself.
-
-    Parameters
-    ----------
-    model
-        Any module. It is left as it is.
-
-    Returns
-    -------
-    nn.Module
-        The copy.
-
-    Examples
-    --------
-    >>> in_float64(nn.Linear(2, 3)).weight.dtype
-    torch.float64
-    """
-    name = type(model).__name__
-    net = copied(model)
-    try:
-        net = net.to(device_of(model)).double().eval()
-    except Exception as error:  # a change of type may run code of the model too
-        raise InputError(f"{name} cannot be copied in float64 ({first_line(error)}).") from error
-    awake = [part or name for part, module in net.named_modules() if module.training]
-    if awake:
-        raise InputError(f"{name} has no state of rest: '{awake[0]}' stays in training mode after eval().")
-    return net
-
-
-def device_of(model: nn.Module) -> torch.device:
-    """The device of the first parameter or buffer; the CPU where that has no float64."""
-    device = place_of(model, None)
-    return torch.device("cpu") if device.type == "mps" else device
 
 
 def as_double(x: ArrayLike | Tensor, device: torch.device | None = None) -> Tensor:

@@ -7,7 +7,6 @@ trained. ``caveat_lab.bounds.agreement`` checks that it covers all that the netw
 
 from __future__ import annotations
 
-import copy
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from caveat.nn._walk import first_line
 from caveat_lab.bounds.calls import layer_of_call
 from caveat_lab.bounds.rules import has_rule
 
-__all__ = ["Reading", "copied", "does_more", "reaching", "state_of", "traced"]
+__all__ = ["Reading", "does_more", "reaching", "state_of", "traced"]
 
 _ROOT = "model"
 _PLAIN = (bool, int, float, str, type(None))
@@ -171,19 +170,6 @@ def traced(model: nn.Module) -> Reading:
                              "take for constants. Register them as parameters.")  # fmt: skip
         reading = _READ[model] = Reading(graph, constants, state)
     return reading
-
-
-def copied(model: nn.Module) -> nn.Module:
-    """A copy of a model: hooks and forward passes of their own may keep what they see."""
-    if (name := next((name for name, _ in model.named_modules() if name.endswith("_orig_mod")), None)) is not None:
-        raise InputError(
-            f"{type(model).__name__} is compiled, so its layers cannot be read. Pass the model that was "
-            f"compiled: model.{name}."
-        )
-    try:
-        return copy.deepcopy(model)
-    except Exception as error:  # a copy runs code of the model's parts
-        raise InputError(f"{type(model).__name__} cannot be copied ({first_line(error)}).") from error
 
 
 def does_more(module: nn.Module) -> bool:

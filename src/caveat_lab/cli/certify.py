@@ -72,7 +72,7 @@ def certify(
         str,
         typer.Option(
             help="Arithmetic that certificates hold in: model (the network as it is deployed, in its own float type), "
-            "float64 (bounds.in_float64 of it, which must then be deployed) or real (real numbers, as in the paper)."
+            "float64 (nn.in_float64 of it, which must then be deployed) or real (real numbers, as in the paper)."
         ),
     ] = "model",
     delta: Annotated[float, typer.Option(help="Allowed failure probability of the guaranteed band.")] = 0.05,

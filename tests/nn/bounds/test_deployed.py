@@ -16,8 +16,9 @@ import torch.nn.functional as F  # noqa: E402
 from tests.nn.bounds.generated import strongest  # noqa: E402
 from torch import nn  # noqa: E402
 
+from caveat.nn import in_float64  # noqa: E402  # noqa: E402
 from caveat_lab.attacks import attack_confidence  # noqa: E402
-from caveat_lab.bounds import confidence_bounds, epsilon_star, in_float64, label_bounds, log_confidence  # noqa: E402  # noqa: E402
+from caveat_lab.bounds import confidence_bounds, epsilon_star, label_bounds, log_confidence  # noqa: E402  # noqa: E402
 from caveat_lab.networks.training import PRESETS, fit_preset  # noqa: E402
 from caveat_lab.networks.training.ccu import CCUModel  # noqa: E402
 from caveat_lab.networks.training.joint import JointModel, NegativeLinear  # noqa: E402

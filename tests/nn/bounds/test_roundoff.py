@@ -11,7 +11,8 @@ import torch.nn.functional as F  # noqa: E402
 from tests.nn.bounds.generated import make_network  # noqa: E402
 from torch import nn  # noqa: E402
 
-from caveat_lab.bounds import Box, arithmetic_of, in_float64, input_box, propagate  # noqa: E402
+from caveat.nn import in_float64  # noqa: E402
+from caveat_lab.bounds import Box, arithmetic_of, input_box, propagate  # noqa: E402
 from caveat_lab.bounds.roundoff import difference_errors, output_errors  # noqa: E402
 
 
