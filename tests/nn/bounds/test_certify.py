@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.overrides import TorchFunctionMode  # noqa: E402
 
+from caveat.nn.float64 import device_of  # noqa: E402
 from caveat_lab.bounds import (  # noqa: E402
     confidence_bounds,
     difference_bounds,
@@ -24,7 +25,7 @@ from caveat_lab.bounds import (  # noqa: E402
 )
 from caveat_lab.bounds.arithmetic import REAL  # noqa: E402
 from caveat_lab.bounds.exact import exact_logits  # noqa: E402
-from caveat_lab.bounds.passes import as_double, device_of  # noqa: E402
+from caveat_lab.bounds.passes import as_double  # noqa: E402
 
 
 @pytest.mark.parametrize("kind", ["dense", "conv", "residual"])
