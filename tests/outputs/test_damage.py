@@ -175,7 +175,11 @@ def test_every_reader_of_parquet_compares_page_checksums(tmp_path, read: Callabl
 def test_a_column_of_parquet_whose_name_was_damaged_is_not_left_out(tmp_path):
     parquet(tmp_path / "a.parquet")
     whole = (tmp_path / "a.parquet").read_bytes()
-    places = [i for i in range(len(whole)) if whole[i : i + 6] == b"labels"]
-    (tmp_path / "a.parquet").write_bytes(whole[: places[0]] + b"lavels" + whole[places[0] + 6 :])
-    with pytest.raises(InputError, match="'labels' has two names"):
-        Outputs.load(tmp_path / "a.parquet")
+    expected, errors = Outputs.load(tmp_path / "a.parquet").labels, []
+    for i in (i for i in range(len(whole)) if whole[i : i + 6] == b"labels"):  # some of them are never read
+        (tmp_path / "a.parquet").write_bytes(whole[:i] + b"lavels" + whole[i + 6 :])
+        try:
+            np.testing.assert_array_equal(Outputs.load(tmp_path / "a.parquet").labels, expected)
+        except InputError as error:
+            errors.append(str(error))
+    assert any("'labels' has two names" in error for error in errors)

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NEAR_MINUS_ONE", "NEAR_ONE", "SPREAD_24", "SPREAD_30", "Rounding", "to_digits"]
+__all__ = ["NEAR_MINUS_ONE", "NEAR_ONE", "NOTHING", "SPREAD_24", "SPREAD_30", "Rounding", "to_digits"]
 
 _DIGITS = 24
 # y - (y - x) with y = (2^s + 1) x has the first 53 - s of the 53 binary digits of x (Veltkamp 1968).
+NOTHING = 1e-290  # older versions of ONNX Runtime take 1e-308 for an exponential that is 0
 SPREAD_24, SPREAD_30 = 2.0**29 + 1, 2.0**23 + 1
 
 
@@ -44,6 +45,7 @@ class Rounding(NamedTuple):
             spread = distance * SPREAD_24
             rounded = spread - (spread - distance)
             rounded = np.where(np.isnan(rounded), distance, rounded)  # too large to be spread
+            rounded = np.where(np.abs(distance) < NOTHING, 0.0, rounded)
             if self.unit:
                 rounded = np.where(np.abs(distance) < self.unit, np.rint(distance / self.step) * self.step, rounded)
         return np.asarray(rounded + self.origin)

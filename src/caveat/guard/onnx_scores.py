@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caveat._internal.checks import PROBS_SLACK
-from caveat._internal.rounding import SPREAD_24, Rounding
+from caveat._internal.rounding import NOTHING, SPREAD_24, Rounding
 from caveat.errors import InputError
 from caveat.guard.onnx_graph import DOUBLE, FLOAT, Graph, Tensor, log1p, rank
 from caveat.guard.statistic import Statistic
@@ -24,6 +24,7 @@ from caveat.scores import Score
 from caveat.scores.ash import _PERCENTILES, how_many
 
 _TINY = float(np.finfo(np.float64).tiny)
+_LOG_OF_ZERO = -708.0  # older versions of ONNX Runtime take -708.4 for the logarithm of 0
 _NO_WEIGHT = -1000.0  # its exponential is 0
 
 
@@ -191,7 +192,9 @@ def _gen(score: Any, fields: Fields) -> Tensor:
     row = Largest(fields.log_classes(0.0))
     log_p, which = row.log_softmax.largest(score.top)
     rest = fields.graph.op("GatherElements", _complement(row), which, axis=1)
-    return ((rest.log() + log_p) * float(score.gamma)).exp().sum()
+    exponent = rest.log() + log_p
+    share = (exponent * float(score.gamma)).exp()
+    return (exponent < _LOG_OF_ZERO).where(0.0, share).sum()
 
 
 def _react(score: Any, fields: Fields) -> Tensor:
@@ -288,6 +291,7 @@ def rounded(column: Tensor, rounding: Rounding) -> Tensor:
     spread = distance * SPREAD_24
     result = spread - (spread - distance)
     result = graph.op("IsNaN", result).where(distance, result)
+    result = (graph.op("Abs", distance) < NOTHING).where(0.0, result)
     if rounding.unit:
         steps = graph.op("Round", distance / rounding.step) * rounding.step
         result = (graph.op("Abs", distance) < rounding.unit).where(steps, result)
