@@ -35,14 +35,17 @@ PYTHON_PAGE = "# {name}\n\n```python\n{text}```\n"
 
 
 @functools.cache
-def _package(house: str) -> griffe.Module:
-    return griffe.load(house, search_paths=[str(reference.SOURCE)], submodules=True)  # type: ignore[return-value]
+def _packages() -> griffe.ModulesCollection:
+    """Both packages, in one collection: the laboratory hands on names of the product."""
+    loader = griffe.GriffeLoader(search_paths=[str(reference.SOURCE)])
+    for house in ("caveat", "caveat_lab"):
+        loader.load(house, submodules=True)
+    return loader.modules_collection
 
 
 def _sentence(path: str) -> str:
     """The first paragraph of a docstring, in one line."""
-    house, _, rest = path.partition(".")
-    thing = _package(house)[rest] if rest else _package(house)
+    thing = _packages()[path]
     if thing.is_alias:
         thing = thing.final_target
     return " ".join(thing.docstring.value.split("\n\n")[0].split()) if thing.docstring else ""
