@@ -21,11 +21,3 @@ def test_tables_are_whole_and_match_the_list(name):
 def test_an_unknown_table_gets_a_hint():
     with pytest.raises(InputError, match="unknown table 'wines'. Did you mean 'wine'"):
         data.table("wines")
-
-
-def test_digits_are_shares_of_ink():
-    images = data.digits()
-    assert len(images) == 1797
-    assert images.pixels.min() == 0
-    assert images.pixels.max() == 1
-    assert np.bincount(images.labels).min() > 170

@@ -18,8 +18,8 @@ def test_windows_by_hand():
     queue = LabelQueue(window=2, wait=2)
     queue.answered([3, 5, 8, 9])
     queue.labeled({8: True, 9: False, 3: True})
-    wrong, known = queue.release()  # 3 and 5 are closed: two answers have followed; 8 and 9 have their labels
-    assert (wrong.tolist(), known.tolist()) == ([True, False, True, False], [True, False, True, True])
+    wrong, has_label = queue.release()  # 3 and 5 are closed: two answers have followed; 8 and 9 have their labels
+    assert (wrong.tolist(), has_label.tolist()) == ([True, False, True, False], [True, False, True, True])
     queue.labeled({5: True})  # too late
     queue.answered([10, 11])
     queue.labeled({11: True})
@@ -62,8 +62,8 @@ def test_the_queue_is_the_definition_also_after_a_restart(data, window, wait, se
             labels = {r: bool(r % 3 == 0) for r in some}
             events.append(("labels", labels))
             queue.labeled(labels)
-        wrong, known = queue.release()
-        out += list(zip(wrong.tolist(), known.tolist(), strict=True))
+        wrong, has_label = queue.release()
+        out += list(zip(wrong.tolist(), has_label.tolist(), strict=True))
         queue = LabelQueue(window=window, wait=wait).restore(json.loads(json.dumps(queue.state())))
     assert out == reference(events, window, wait)
 
@@ -81,7 +81,7 @@ def test_any_order_of_all_labels_is_the_order_of_the_answers(seed, n):
 
 
 def rings(labels, *, selective=False, risk=0.05, alpha=0.01):
-    """Whether the monitor rings on (wrong, known)."""
+    """Whether the monitor rings on (wrong, has_label)."""
     monitor = RiskMonitor(risk=risk, alpha=alpha, selective=selective)
     monitor.update(*labels)
     return monitor.alarmed
@@ -125,16 +125,16 @@ def test_what_is_chosen_by_the_answers_keeps_the_promise_at_worst(choice):
         queue = LabelQueue(wait=200)
         monitor = RiskMonitor(risk=risk, alpha=alpha, selective=True)
         if choice == "errors alone":
-            known = wrong
+            has_label = wrong
         elif choice == "errors sooner":
-            known = wrong | (rng.random(n) < 0.3)
+            has_label = wrong | (rng.random(n) < 0.3)
         else:  # right answers are hidden where the errors are many
-            known = wrong | (np.cumsum(wrong - risk) < 2)
+            has_label = wrong | (np.cumsum(wrong - risk) < 2)
         outside = False
         for start in range(0, n, 250):
             rows = range(start, start + 250)
             queue.answered(rows)
-            queue.labeled({i: bool(wrong[i]) for i in rows if known[i]})
+            queue.labeled({i: bool(wrong[i]) for i in rows if has_label[i]})
             monitor.update(*queue.release())
             low, high = monitor.interval
             outside |= not low <= risk <= high
@@ -148,19 +148,19 @@ def test_what_is_chosen_by_the_answers_keeps_the_promise_at_worst(choice):
 @given(data=st.data(), n=st.integers(1, 80), risk=st.sampled_from([0.01, 0.1, 0.5]))
 def test_a_missing_label_never_adds_evidence_and_never_shortens_the_interval(data, n, risk):
     wrong = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
-    known = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
+    has_label = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
     full, part = (RiskMonitor(risk=risk, selective=True) for _ in range(2))
-    assert (part.update(wrong, known) <= full.update(wrong) + 1e-9).all()
+    assert (part.update(wrong, has_label) <= full.update(wrong) + 1e-9).all()
     assert part.interval[0] <= full.interval[0] + 1e-12
     assert part.interval[1] >= full.interval[1] - 1e-12
     again = RiskMonitor(risk=risk, selective=True).restore(json.loads(json.dumps(part.state())))
-    assert (again.n, again.missing, again.interval) == (n, int((~known).sum()), part.interval)
+    assert (again.n, again.missing, again.interval) == (n, int((~has_label).sum()), part.interval)
 
 
 def test_four_times_the_risk_is_found_though_a_third_of_the_labels_is_missing():
     rng = np.random.default_rng(2)
-    wrong, known = rng.random(2000) < 0.2, rng.random(2000) < 2 / 3
-    assert rings((wrong, known), selective=True)
+    wrong, has_label = rng.random(2000) < 0.2, rng.random(2000) < 2 / 3
+    assert rings((wrong, has_label), selective=True)
 
 
 def test_missing_labels_need_a_selective_monitor():

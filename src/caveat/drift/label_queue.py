@@ -37,8 +37,8 @@ class LabelQueue:
     >>> queue = LabelQueue(wait=3)
     >>> queue.answered([10, 11, 12, 13])
     >>> queue.labeled({12: True, 11: False})
-    >>> wrong, known = queue.release()  # row 10 has no label, and three answers have followed
-    >>> wrong.tolist(), known.tolist()
+    >>> wrong, has_label = queue.release()  # three answers follow row 10: it leaves without a label
+    >>> wrong.tolist(), has_label.tolist()
     ([False, False, True], [False, True, True])
     """
 
@@ -68,12 +68,12 @@ class LabelQueue:
         self._labels |= {row: bool(label) for row, label in wrong.items() if self._rows and row >= self._rows[0]}
 
     def release(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """The answers that leave the queue now: whether each was wrong, and whether its label is known.
+        """The answers that leave the queue now: whether each was wrong, and whether it has a label.
 
         Returns
         -------
         two arrays
-            For ``RiskMonitor.update(wrong, known)``; an answer without a label is not wrong.
+            For ``RiskMonitor.update(wrong, has_label)``; an answer without a label is not wrong.
         """
         rows: list[int] = []
         while len(self._rows) >= self.window:
@@ -81,8 +81,8 @@ class LabelQueue:
             if not closed and not all(row in self._labels for row in islice(self._rows, self.window)):
                 break
             rows += [self._rows.popleft() for _ in range(self.window)]
-        known = np.array([row in self._labels for row in rows], dtype=np.bool_)
-        return np.array([self._labels.pop(row, False) for row in rows], dtype=np.bool_), known
+        has_label = np.array([row in self._labels for row in rows], dtype=np.bool_)
+        return np.array([self._labels.pop(row, False) for row in rows], dtype=np.bool_), has_label
 
     def state(self) -> dict[str, Any]:
         """What changes as answers and labels arrive, as plain values."""

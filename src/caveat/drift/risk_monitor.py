@@ -50,7 +50,7 @@ class RiskMonitor:
         Allowed chance of an alarm while the promise holds, over any number of answers.
     selective
         Which labels come may depend on the answers: what is missing counts at its worst. Give the answers in the order
-        in which they were given, with ``known``.
+        in which they were given, with ``has_label``.
 
     Examples
     --------
@@ -108,15 +108,15 @@ class RiskMonitor:
         ends = confidence_sequence([self.errors, self.errors + self.missing], [self.n, self.n], alpha=self.alpha)
         return float(ends[0][0]), float(ends[1][1])
 
-    def update(self, wrong: ArrayLike, known: ArrayLike | None = None) -> NDArray[np.float64]:
+    def update(self, wrong: ArrayLike, has_label: ArrayLike | None = None) -> NDArray[np.float64]:
         """Evidence (log10) after each of the next answers.
 
         Parameters
         ----------
         wrong
             Whether each answer was wrong, shape (m,).
-        known
-            Whether its label is known, shape (m,); a monitor that is ``selective`` takes answers without one.
+        has_label
+            Whether it has a label, shape (m,); a monitor that is ``selective`` takes answers without one.
 
         Returns
         -------
@@ -126,8 +126,10 @@ class RiskMonitor:
         if not np.size(wrong):  # nothing has left the queue
             return np.zeros(0)
         mask = as_mask(np.atleast_1d(np.asarray(wrong)), "wrong")
-        labeled = np.ones_like(mask) if known is None else as_mask(np.atleast_1d(np.asarray(known)), "known")
-        same_length(wrong=mask, known=labeled)
+        labeled = (
+            np.ones_like(mask) if has_label is None else as_mask(np.atleast_1d(np.asarray(has_label)), "has_label")
+        )
+        same_length(wrong=mask, has_label=labeled)
         if not self.selective and not labeled.all():
             raise InputError("only a selective monitor takes answers without a label. Make it with selective=True.")
         mask = mask & labeled

@@ -1,8 +1,8 @@
 """Domain: what the fields of the calibration rows were, and which later rows calibration cannot have seen.
 
-A promise is about rows like the calibration rows. Strangeness has no upper end, so large values are for the scores to
-judge. But a confidence in percent, a vector that is not made of probabilities, or another number of columns is not a
-strange input: it is another unit or another file, and a score of it means nothing.
+A promise is about rows like the calibration rows. A large value may belong to a strange input: the score judges
+it. But a confidence in percent, a vector that is not made of probabilities, or another number of columns is not a
+strange input. It is another unit or another file, and a score of it means nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 from caveat._internal.checks import check_probabilities, probability_rows
 from caveat.errors import InputError
 from caveat.outputs import Outputs
-from caveat.outputs.outputs import LAYER, SAMPLE_AXIS, in_float_types
+from caveat.outputs.float_types import in_float_types
+from caveat.outputs.outputs import LAYER, SAMPLE_AXIS
 
 __all__ = ["OUTSIDE", "Domain"]
 
 OUTSIDE = float(np.finfo(np.float64).max)
 """Score of a row outside the domain, where such rows are called outliers: above every score of a row inside."""
 _CLASS_COLUMNS = ("logits", "probs", "mc_logits", "ease_probs")
+_SLACK = 1e-6  # a softmax in float32 may give 1.0000001
 _FROM_CLASSES = {*_CLASS_COLUMNS, "predictions"}
 
 
@@ -174,4 +176,4 @@ def _columns(outputs: Outputs) -> dict[str, int]:
 
 
 def _is_share(values: NDArray[Any]) -> NDArray[np.bool_]:
-    return np.asarray((values >= 0) & (values <= 1))
+    return np.asarray((values >= -_SLACK) & (values <= 1 + _SLACK))

@@ -135,7 +135,7 @@ class Plan:
         kind = graph.integers(0)
         for stop in stops:
             kind = stop.where(graph.integers(1), kind)
-        limit = min(guard.threshold_, OUTSIDE)  # a row outside is an outlier also where there is no threshold
+        limit = min(guard.threshold_, OUTSIDE)  # below infinity: rows outside are outliers even without a threshold
         outlier = graph.op("Not", score < limit)  # not >=, so that NaN is an outlier
         results["kind"] = outlier.where(graph.integers(2), kind), INT64
         if self.has_classes:

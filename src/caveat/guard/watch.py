@@ -98,20 +98,20 @@ class Watch:
         columns = {"score": verdicts.score, "class": verdicts.predictions, "confidence": verdicts.doubt}
         return {name: np.asarray(columns[name], dtype=np.float64) for name in self.alarms}
 
-    def labels(self, wrong: ArrayLike, known: ArrayLike | None = None) -> None:
+    def labels(self, wrong: ArrayLike, has_label: ArrayLike | None = None) -> None:
         """Labels that came later: whether each answer was wrong, of the accepted rows alone.
 
         Parameters
         ----------
         wrong
             Whether each answer was wrong, shape (m,).
-        known
-            Whether its label is known; see ``RiskMonitor.update``.
+        has_label
+            Whether it has a label; see ``RiskMonitor.update``.
         """
         if self.risk is None:
             raise InputError("the guard promises no error rate, so there is nothing to compare labels with. "
                              "Calibrate it with risk=.")  # fmt: skip
-        self.risk.update(wrong, known)
+        self.risk.update(wrong, has_label)
 
     @property
     def rows(self) -> int:

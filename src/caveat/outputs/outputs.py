@@ -563,29 +563,6 @@ class Outputs:
         return load_outputs(Path(path), keys=keys, rows=rows, class_names=class_names, check=check)
 
 
-def in_float_types(outputs: Outputs, types: Mapping[str, str]) -> Outputs:
-    """The same rows with arrays of these keys in narrower float types, where they are wider.
-
-    >>> in_float_types(Outputs(logits=[[0.1, 0.0]]), {"logits": "float32"})
-    Outputs(n=1, logits 1x2 float32)
-    """
-    wide = {
-        key for key, (_, kind) in outputs.stored().items() if np.dtype(types.get(key, kind)).itemsize < kind.itemsize
-    }
-    if not wide:
-        return outputs
-
-    def narrowed(arrays: Mapping[str, Array], prefix: str = "") -> dict[str, Array]:
-        return {
-            name: array.astype(types[prefix + name]) if prefix + name in wide else array
-            for name, array in arrays.items()
-        }
-
-    return _unchecked(
-        narrowed(outputs._arrays), narrowed(outputs._layers, LAYER), outputs._head, outputs._names, outputs._n
-    )
-
-
 def _unchecked(
     arrays: dict[str, Array], layers: Mapping[str, Array], head: Head | None, names: tuple[str, ...] | None,
     n: int | None = None,

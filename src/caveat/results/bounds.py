@@ -22,8 +22,8 @@ class ScoreBounds:
         The score of the unchanged input as float64, shape (n,), or (n, K) for one score per label.
         ``bounds.confidence_bounds`` gives log-confidence.
     lower, upper
-        Certified bounds of the same shape: no input within ``epsilon`` scores below ``lower`` or above ``upper``. An
-        infinite bound is no certificate.
+        Certified bounds of the same shape: no input within ``epsilon`` scores below ``lower`` or above ``upper``. A
+        row with an infinite bound is not certified.
     epsilon
         The radius, in the largest change of one entry.
     method

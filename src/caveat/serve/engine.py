@@ -390,8 +390,8 @@ class Engine:
         with self._writing:
             if parts:
                 rows: list[int] = []
-                said = [batch.verdicts for batch in batches]
-                problem = self._attempt(lambda: rows.extend(self.trail.append_verdicts(parts, said)))
+                verdicts = [batch.verdicts for batch in batches]
+                problem = self._attempt(lambda: rows.extend(self.trail.append_verdicts(parts, verdicts)))
                 for i, batch in enumerate(batches):
                     answers += [(request, problem) for request in batch.requests] if problem else batch.answer(rows[i])
             for request in requests:

@@ -130,19 +130,19 @@ class Folding:
 
     def _take_labels(self, judged: Mapping[str, Sequence[Any]]) -> None:
         wrong, covered = _mask(judged["wrong"]), _mask(judged["covered"])
-        known = np.ones_like(wrong)
+        has_label = np.ones_like(wrong)
         if self._queue is not None:
             labels = zip(judged["row"], judged["wrong"], strict=True)
             self._queue.labeled({row: label for row, label in labels if label is not None})
-            wrong, known = self._queue.release()
-        self._count(wrong, known, covered if covered.size else None)
+            wrong, has_label = self._queue.release()
+        self._count(wrong, has_label, covered if covered.size else None)
 
     def _count(
-        self, wrong: NDArray[np.bool_], known: NDArray[np.bool_], covered: NDArray[np.bool_] | None = None
+        self, wrong: NDArray[np.bool_], has_label: NDArray[np.bool_], covered: NDArray[np.bool_] | None = None
     ) -> None:
         if self.watch.risk is not None and wrong.size:
-            self.watch.labels(wrong, known)
-        self.live.add_labels(wrong, covered, known)
+            self.watch.labels(wrong, has_label)
+        self.live.add_labels(wrong, covered, has_label)
 
     def facts(self) -> dict[str, Any]:
         """What follows from the records bit for bit: everything but the times on the page."""

@@ -79,8 +79,10 @@ class Place:
         """SQLite deletes the log beside an empty file: it would be that of a file that was renamed."""
         log, size = self._side(LOG), self.path.stat().st_size if self.path.exists() else 0
         if not size and log.exists() and log.stat().st_size:
-            raise InputError(f"{log} holds records of an audit file that is no longer named {self.path.name}. "
-                             "Give that file its name back, or move this one away.")  # fmt: skip
+            raise InputError(
+                f"{log} holds records of another audit file, which had the name {self.path.name} before. Give that "
+                "file its name back, or move this log away."
+            )
 
     def _lock(self, side: str, flags: int = 0) -> None:
         """Open a file and lock it; the system lets go when the process ends, however it ends."""
@@ -110,12 +112,12 @@ class Place:
         """Watch the files that SQLite has made beside this one, too."""
         for side in _SIDES:
             name = str(self._side(side))
-            found = identity(name) or (0, 0)  # gone already: the next check says so
-            if found != self._names.get(name):
+            current = identity(name) or (0, 0)  # if it is gone already, the next check reports it
+            if current != self._names.get(name):
                 if side == LOG:
                     self._free(side)
                     self._lock(side)
-                self._names[name] = found
+                self._names[name] = current
 
     def check(self) -> None:
         """Raise StoreError where a name no longer leads to the file that is written."""
@@ -165,7 +167,7 @@ class Place:
 
 
 def identity(path: str | Path) -> Identity | None:
-    """Device and inode that a name leads to; None where there is no file.
+    """Device and inode of the file that a name leads to; None if there is no such file.
 
     >>> identity(Path("/no such file")) is None
     True
